@@ -3,6 +3,7 @@
 
 #include "common/base/files.h"
 #include "common/pages/book/bench_report.h"
+#include "common/pages/book/explains.h"
 #include "common/pages/book/generated.h"
 #include "common/pages/rows/references.h"
 #include "common/result/code_hash.h"
@@ -305,14 +306,15 @@ TEST_P(EveryLesson, HashesWhatTheCompilerReads) {
 // bare.
 TEST_P(EveryLesson, ExplainsWhatCameOutOtherwise) {
   const std::string readme = text_of(folder() / "README.md");
-  const auto marker = [](const std::string& row) { return "<!-- explains " + row + " -->"; };
   const tenfold::Result* published = tenfold::result_of(references(), name());
   if (!published) GTEST_SKIP() << "nothing is published on a machine of results/REFERENCE";
+  const std::vector<tenfold::Explained> all = tenfold::explained_in(readme);
   std::set<std::string> rows;
   for (const auto& one : published->cases) {
     for (const auto& verdict : one.verdicts) {
       const std::string row = one.name + " | " + verdict.technique;
       rows.insert(row);
+      const auto explained = std::ranges::find(all, row, &tenfold::Explained::row);
       const auto& came = verdict.as_expected;
       std::string odd = !came.speed.value_or(true)    ? "its speed is a SURPRISE"
                         : !came.memory.value_or(true) ? "its memory is a SURPRISE"
@@ -321,19 +323,23 @@ TEST_P(EveryLesson, ExplainsWhatCameOutOtherwise) {
         odd += (odd.empty() ? "" : ", ") + ("the prediction of its " + what) + " is off by " +
                std::to_string(std::lround(100 * error)) + " %";
       }
-      EXPECT_TRUE(odd.empty() || readme.find(marker(row)) != std::string::npos)
-          << name() << ", " << row << ": " << odd << "; explain it in README.md after a line " << marker(row);
+      EXPECT_TRUE(odd.empty() || explained != all.end())
+          << name() << ", " << row << ": " << odd << "; explain it in README.md after a line <!-- explains " << row
+          << " -->";
+      if (explained != all.end()) {
+        EXPECT_EQ(tenfold::misdirected(*explained, *tenfold::variant_of(one, verdict.technique), verdict), "")
+            << name() << "/README.md explains '" << row << " | " << explained->direction << "'";
+      }
     }
   }
-  for (size_t at = readme.find("<!-- explains "); at != std::string::npos; at = readme.find("<!-- explains ", at + 1)) {
-    const size_t begin = at + std::string("<!-- explains ").size();
-    const std::string row = readme.substr(begin, readme.find(" -->", begin) - begin);
-    EXPECT_TRUE(rows.contains(row)) << name() << "/README.md explains '" << row << "', which is no published row";
+  for (const tenfold::Explained& explained : all) {
+    EXPECT_TRUE(rows.contains(explained.row))
+        << name() << "/README.md explains '" << explained.row << "', which is no published row";
     // Rows that share a cause share a paragraph: their comments stand in a row.
-    size_t next = readme.find('\n', begin) + 1;
+    size_t next = readme.find('\n', explained.at) + 1;
     while (readme.compare(next, 13, "<!-- explains") == 0) next = readme.find('\n', next) + 1;
     EXPECT_FALSE(readme.substr(next).empty() || std::string("\n#|").find(readme[next]) != std::string::npos)
-        << name() << "/README.md: behind '" << marker(row) << "' stands no paragraph";
+        << name() << "/README.md: behind '<!-- explains " << explained.row << " -->' stands no paragraph";
   }
 }
 

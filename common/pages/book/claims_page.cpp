@@ -69,18 +69,32 @@ std::string hanging(const std::string& lead, const std::string& text, size_t ind
   return lead + std::string(indent - std::min(indent, display_width(lead)), ' ') + out + "\n";
 }
 
+/// " on 2x-amd-epyc, not decided here" of a verdict to which `machine` could say nothing.
+std::string decided_elsewhere(const std::vector<ClaimOutcome>& outcomes, const std::string& machine) {
+  const auto own = std::ranges::find(outcomes, machine, &ClaimOutcome::machine);
+  if (own == outcomes.end() || own->verdict != ClaimVerdict::not_decided) return "";
+  std::vector<std::string> decided;
+  for (const ClaimOutcome& outcome : outcomes) {
+    if (outcome.verdict != ClaimVerdict::not_decided && outcome.verdict != ClaimVerdict::not_measured)
+      decided.push_back(markdown_cell(outcome.machine));
+  }
+  return decided.empty() ? "" : " on " + joined(decided) + ", not decided here";
+}
+
 }  // namespace
 
 std::string claims_line(const Ledger& ledger, const std::string& lesson, const std::vector<Result>& published,
-                        const std::string& ledger_page) {
+                        const std::string& ledger_page, const std::string& machine) {
   std::vector<std::string> parts;
   std::map<ClaimVerdict, size_t> counts;
   for (const Claim& claim : ledger.claims) {
     if (claim.lesson != lesson) continue;
-    const ClaimVerdict verdict = overall(judge_on_each(claim, published));
+    const std::vector<ClaimOutcome> outcomes = judge_on_each(claim, published);
+    const ClaimVerdict verdict = overall(outcomes);
     ++counts[verdict];
-    parts.push_back(quoted(markdown_cell(claim.text)) + " *" + to_string(verdict) + "* ([" + claim.source + "](" +
-                    ledger_page + "#" + claim.id + "))");
+    parts.push_back(quoted(markdown_cell(claim.text)) + " *" + to_string(verdict) + "*" +
+                    decided_elsewhere(outcomes, machine) + " ([" + claim.source + "](" + ledger_page + "#" + claim.id +
+                    "))");
   }
   if (parts.empty()) return "";
   constexpr size_t kInOneLine = 2;  // more would fill the first screen

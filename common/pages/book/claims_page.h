@@ -9,9 +9,10 @@
 namespace tenfold {
 
 /// For a lesson's first screen: one line where there are one or two, else how many came out how, with the list folded;
-/// empty when no claim is tested there. `ledger_page` is the way to docs/claims.md.
+/// empty when no claim is tested there. `ledger_page` is the way to docs/claims.md; `machine` the one that the page
+/// shows: a verdict that it could not give names those that gave it.
 std::string claims_line(const Ledger& ledger, const std::string& lesson, const std::vector<Result>& published,
-                        const std::string& ledger_page);
+                        const std::string& ledger_page, const std::string& machine = "");
 
 /// The table "Measured elsewhere, not by us" of a lesson; empty when there is no row.
 std::string elsewhere_table(const Ledger& ledger, const std::string& lesson);

@@ -10,6 +10,7 @@
 
 #include "common/base/files.h"
 #include "common/base/text.h"
+#include "common/pages/book/chapters.h"
 #include "common/pages/book/claims.h"
 #include "common/pages/book/dry_tables.h"
 #include "common/pages/book/first_screen.h"
@@ -293,13 +294,20 @@ std::string others_text(const Ledger& ledger, const std::string& lesson) {
   return "<br>others: [" + markdown_cell(first.number) + "](" + first.url + "), " + markdown_cell(first.what);
 }
 
-/// Whether a machine's speed is told where a card's results have no time. Not of a lesson with several ranks: on a CPU
-/// they share its cores and its memory.
-bool stands_in(const Outcome& machine, const Outcome& card) {
+/// What a machine measured of the card's row, to be told where the card's results have no speed. Nothing where it has
+/// decided nothing, and nothing of lessons on many devices: on a CPU these share its cores and its memory.
+std::optional<Outcome> stand_in(const Outcome& machine, const Outcome& card) {
   static const std::set<std::string> kDecided = {"FASTER", "SLOWER", "SAME"};
-  const auto several = [](const CaseResult& c) { return c.ranks > 1; };
-  return card.dry && card.row.c->preset == "check" && machine.compared() == card.compared() &&
-         kDecided.contains(machine.verdict().speed.label) && std::ranges::none_of(card.row.result->cases, several);
+  const bool has_no_speed = card.row.c->preset == "check" || !card.verdict().speed.ratio;
+  if (machine.dry || !card.dry || card.verdict().quality || !has_no_speed ||
+      chapter_of(card.row.result->lesson) == "Many devices")
+    return std::nullopt;
+  for (VerdictRow& row : verdict_rows({machine.row.result, 1})) {
+    Outcome same = machine;
+    same.row = std::move(row);
+    if (same.compared() == card.compared() && kDecided.contains(same.verdict().speed.label)) return same;
+  }
+  return std::nullopt;
 }
 
 /// Of the lesson on the card, else on the machine that comes first, which is then named; and what others published.
@@ -308,15 +316,16 @@ std::vector<std::string> table_row(const Lesson& lesson, const std::string& card
       lesson.outcomes, [&](const Outcome& outcome) { return outcome.dry && outcome.place == card; });
   const auto measured_now =
       std::ranges::find_if(lesson.outcomes, [](const Outcome& outcome) { return !outcome.dry && !outcome.stale; });
-  const auto measured =
+  const auto machine =
       measured_now == lesson.outcomes.end() ? std::ranges::find(lesson.outcomes, false, &Outcome::dry) : measured_now;
-  const auto shown = on_card == lesson.outcomes.end() ? measured : on_card;
+  const auto shown = on_card == lesson.outcomes.end() ? machine : on_card;
   const std::string use = lesson.screen.use + "<br>*Not when* " + lesson.screen.skip;
   const std::string others = others_text(ledger, lesson.entry->name);
   if (lesson.noted) return {lesson.link, use, (lesson.noted->empty() ? "not yet measured" : *lesson.noted) + others};
   if (shown == lesson.outcomes.end())
     return {lesson.link, use, (lesson.entry->survey ? "counts, and times nothing" : "not yet measured") + others};
-  const bool elsewhere = shown != measured && measured != lesson.outcomes.end() && stands_in(*measured, *shown);
+  const std::optional<Outcome> measured = machine == lesson.outcomes.end() ? std::nullopt : stand_in(*machine, *shown);
+  const bool elsewhere = measured.has_value();
   const std::string speed =
       std::string(shown->verdict().quality ? "" : "speed ") +
       (elsewhere ? "measured on " + measured->place + (measured->stale ? ", earlier code" : "") + ": " : "") +

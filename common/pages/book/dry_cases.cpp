@@ -64,4 +64,26 @@ std::string earlier_twin(const Cards& cards, const std::vector<std::string>& nam
   return "";
 }
 
+std::optional<Headline> counted_headline(const Result& card) {
+  const auto is_counted = [](const CaseResult& c, const std::string& technique) {
+    const VariantResult* const variant = variant_of(c, technique);
+    const Verdict* const verdict = verdict_of(c, technique);
+    return variant != nullptr && variant->peak() && verdict != nullptr && verdict->memory.ratio;
+  };
+  const auto first_of = [&](const CaseResult& c) -> std::optional<Headline> {
+    for (const VariantResult& variant : c.variants) {
+      const bool advised = !variant.expected || variant.expected->kind == "technique";
+      if (advised && is_counted(c, variant.name)) return Headline{c.name, variant.name};
+    }
+    return std::nullopt;
+  };
+  const CaseResult* const own = card.headline ? case_of(card, card.headline->case_name) : nullptr;
+  if (own != nullptr && is_counted(*own, card.headline->technique)) return card.headline;
+  if (const auto beside = own == nullptr ? std::nullopt : first_of(*own)) return beside;
+  for (const CaseResult& c : card.cases) {
+    if (const auto first = first_of(c)) return first;
+  }
+  return card.headline;
+}
+
 }  // namespace tenfold

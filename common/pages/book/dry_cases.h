@@ -1,6 +1,7 @@
 #pragma once
 // Which cases the results of dry GPUs have, and which of them a page need not show twice.
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,5 +27,9 @@ std::vector<std::string> case_names(const Cards& cards);
 /// The case before `name` that is the same on all of these cards; empty without one. Two cases that differ on a CPU may
 /// have one size on a card: the same settings, peaks and launches.
 std::string earlier_twin(const Cards& cards, const std::vector<std::string>& names, const std::string& name);
+
+/// The row that stands for the lesson on the card: its headline, or where that was skipped or is a training without a
+/// peak, the first technique to use, of its case if there is one, whose peak was counted against its baseline's.
+std::optional<Headline> counted_headline(const Result& card);
 
 }  // namespace tenfold

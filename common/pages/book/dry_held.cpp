@@ -77,8 +77,8 @@ std::string held_part(const Page& page, const std::vector<std::string>& words) {
         if (!own || !of_card || !modelled || own->status != "ok" || of_card->status != "ok") continue;
         rows.push_back(
             {link + " " + markdown_cell(c.name) + stale + of_model, markdown_cell(verdict.technique),
-             measured_then_modelled(ratio_or_none(verdict.speed.ratio),
-                                    ratio_or_none(modelled->speed.ratio) + host_mark(*of_card, dry->variants.front())),
+             measured_then_modelled(number_text(verdict.speed),
+                                    number_text(modelled->speed) + host_mark(*of_card, dry->variants.front())),
              measured_then_modelled(ratio_or_none(verdict.memory.ratio), ratio_or_none(modelled->memory.ratio)),
              measured_then_modelled(step_text(c.variants.front()), step_text(dry->variants.front())),
              measured_then_modelled(step_text(*own), step_text(*of_card))});

@@ -62,15 +62,14 @@ std::string count_cell(const VariantResult& variant, const char* name, bool byte
   return bytes ? human_bytes(count->second) : human_number(count->second);
 }
 
-/// "0.81x / 0.82x", a card each; "-" where none was modelled.
+/// "0.81x / AMBIGUOUS 1.1x [0.9, 1.3]", a card each; "-" where none was modelled.
 std::string speeds_cell(const Cards& cards, const std::string& case_name, const std::string& name) {
   Row speeds;
   for (const Result* const card : cards) {
     const CaseResult* const c = case_of(*card, case_name);
     const Verdict* const verdict = c == nullptr ? nullptr : verdict_of(*c, name);
     const bool known = verdict != nullptr && verdict->speed.ratio && agreement_text(*verdict) != "-";
-    speeds.push_back(known ? human_ratio(*verdict->speed.ratio) + host_mark(*variant_of(*c, name), c->variants.front())
-                           : "-");
+    speeds.push_back(known ? number_text(verdict->speed) + host_mark(*variant_of(*c, name), c->variants.front()) : "-");
   }
   const bool any = std::ranges::any_of(speeds, [](const std::string& speed) { return speed != "-"; });
   return any ? joined(speeds, " / ") : "-";
@@ -282,7 +281,7 @@ std::string case_table(const Cards& cards, const CaseRows& of_case) {
 
 /// The row that stands for the lesson: "1.27 GiB, SMALLER 0.777x on T4 (gpu8); 2.45 GiB, ... on H100, A100 (gpu80)".
 std::string headline_text(const Cards& cards) {
-  const auto& headline = cards.back()->headline;
+  const auto headline = counted_headline(*cards.back());
   if (!headline) return "";
   ByText peaks;
   for (const Result* const card : cards) {
@@ -334,7 +333,7 @@ std::string legend(const Cards& cards, const std::string& docs, const std::strin
                       "/dry_gpu.md#time-modelled): the card's part follows from its ceilings, the host's is that of "
                       "the machine named below; no card has "
                       "confirmed it. *(host)*: of this step or its baseline a fifth or more is the host's, so that "
-                      "another host has another ratio."
+                      "another host has another ratio. *AMBIGUOUS*: the host's noise hides the ratio."
                 : "") +
          (at_least ? " *At least*: cuDNN's workspaces are not known and not counted, so that the ratio on a card may "
                      "differ, too."

@@ -4,8 +4,10 @@
 #include <map>
 #include <set>
 #include <sstream>
+#include <string_view>
 
 #include "common/base/files.h"
+#include "common/pages/book/explains.h"
 #include "common/pages/book/inline_values.h"
 #include "common/pages/book/lessons_table.h"
 #include "common/pages/book/page_parts.h"
@@ -40,6 +42,23 @@ void add_figures(std::vector<GeneratedFile>& files, const std::vector<PageFigure
   }
 }
 
+/// Whether the page has folded what stands behind `text`, by hand or by a part of its own.
+bool is_folded(const std::string& text) {
+  const size_t open = text.rfind("<details>"), closed = text.rfind("</details>");
+  return open != std::string::npos && (closed == std::string::npos || closed < open);
+}
+
+/// A part that is one fold as a whole, without it: inside another fold a reader would have to open both.
+std::string unfolded(const std::string& body) {
+  constexpr std::string_view kBehindSummary = "</summary>\n\n", kClosed = "\n</details>\n";
+  const size_t summary = body.find(kBehindSummary);
+  if (!body.starts_with("<details>") || body.find("<details>", 1) != std::string::npos || !body.ends_with(kClosed) ||
+      summary == std::string::npos)
+    return body;
+  const size_t begin = summary + kBehindSummary.size();
+  return body.substr(begin, body.size() - kClosed.size() - begin);
+}
+
 /// One page with its generated parts filled.
 std::string fill_generated_parts(const Page& page) {
   const std::string& text = page.text;
@@ -66,6 +85,7 @@ std::string fill_generated_parts(const Page& page) {
     std::string body;
     try {
       body = page_part(page, kind, arguments);
+      if (is_folded(text.substr(0, begin))) body = unfolded(body);
     } catch (const std::invalid_argument& error) {
       throw FileError(line_of(begin) + error.what());
     }
@@ -128,6 +148,7 @@ std::vector<GeneratedFile> generate_documents(const fs::path& root, const std::v
   std::vector<std::string> wrong;
   for (const fs::path& page : pages) {
     const std::string text = read_text(page);
+    check_explained(text, page, references, wrong);
     try {
       files.push_back({page, text,
                        fill_inline_values(fill_generated_parts({page, text, root, lessons, published, dry, references,

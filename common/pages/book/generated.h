@@ -34,7 +34,8 @@
 // timed      KERNEL                what GPUs took for its rungs
 // arrows     -                     the picture of the table in docs/architecture.md
 //
-// and single numbers in sentences: common/pages/book/inline_values.h.
+// and single numbers in sentences: common/pages/book/inline_values.h. What a paragraph explains is checked:
+// common/pages/book/explains.h.
 
 #include <filesystem>
 #include <optional>
@@ -78,7 +79,7 @@ class ContradictedSentences : public FileError {
 /// is generated whole, docs/results.md; and the figures: an old one that is still right as it is, another to be drawn,
 /// one that no page shows any more to be removed. Writes nothing. Throws FileError naming file and line for an unknown
 /// kind, a marker without its partner, a missing file or symbol, or a damaged result; ContradictedSentences for all
-/// that inline values say of sentences.
+/// that inline values say of sentences, and for paragraphs that explain the wrong direction.
 std::vector<GeneratedFile> generate_documents(const std::filesystem::path& root,
                                               const std::vector<LessonEntry>& lessons);
 

@@ -8,8 +8,9 @@
 
 namespace tenfold {
 
-/// For each host of `dry`: its seconds of a step over the step's launches, the middle half of the baselines of which
-/// the host's part is two thirds or more. "Not yet timed" without any.
+/// For each host of `dry`: its seconds of a step over the step's launches, the median of the baselines of which the
+/// host's part is a third or more. Not of the chapter on data, whose steps load and decode on the host, too. "Not yet
+/// timed" without any.
 std::string host_launches_markdown(const std::vector<Result>& dry);
 
 }  // namespace tenfold

@@ -10,6 +10,7 @@
 #include "common/pages/rows/markdown_table.h"
 #include "common/pages/rows/note_words.h"
 #include "common/pages/rows/quality_words.h"
+#include "common/pages/rows/row_parts.h"
 #include "common/pages/rows/rows.h"
 #include "common/result/judge.h"
 
@@ -55,14 +56,41 @@ std::string skipped_lines(const CaseResult& c) {
   return out;
 }
 
-/// What variants noted, and asked of collectives, together where several noted just this.
+/// What a step asked of collectives, folded: a row for the variants that asked the same.
+std::string collectives(const CaseRows& rows) {
+  std::set<std::string> names;
+  for (const VariantRow& row : rows.rows) {
+    for (const auto& [collective, bytes] : row.variant->sent_bytes) names.insert(collective);
+  }
+  if (names.empty()) return "";
+  Rows table = {{"variant"}};
+  table[0].insert(table[0].end(), names.begin(), names.end());
+  table[0].push_back("predicted of all");
+  for (const VariantRow& row : rows.rows) {
+    if (row.variant->sent_bytes.empty()) continue;
+    Row cells = {row.variant->name};
+    for (const std::string& collective : names) cells.push_back(sent_text(*row.variant, collective));
+    cells.push_back(predicted_sent_text(*row.variant));
+    const auto same = std::ranges::find_if(
+        table, [&](const Row& other) { return std::equal(cells.begin() + 1, cells.end(), other.begin() + 1); });
+    if (same == table.end())
+      table.push_back(std::move(cells));
+    else
+      same->front() += "; " + row.variant->name;
+  }
+  return "\n<details><summary>What a step asks of collectives: bytes, calls, predicted</summary>\n\n" +
+         table_of(table) + "\n</details>\n";
+}
+
+/// What variants noted, together where several noted just this.
 std::string noted_line(const CaseRows& rows) {
   Rows noted;  // what was noted, then the variants that noted just this
   for (const VariantRow& row : rows.rows) {
     Row notes;
     for (const Fact::Of of : {Fact::Of::note, Fact::Of::request}) {
       for (const Fact& fact : row.facts) {
-        if (fact.of == of) notes.push_back(markdown_cell(fact.name + " " + fact.text));
+        const bool in_table = of == Fact::Of::request && !row.variant->sent_bytes.empty();  // collectives() has it
+        if (fact.of == of && !in_table) notes.push_back(markdown_cell(fact.name + " " + fact.text));
       }
     }
     if (notes.empty()) continue;
@@ -123,7 +151,8 @@ std::string judged(const CaseRows& rows) {
       table.back().push_back(caught ? "not timed" : budgeted ? "" : with_detail(row.at(heading.column)));
     }
   }
-  return caption(c, rows.about) + table_of(table) + skipped_lines(c) + noted_line(rows) + allowed(c) + split(c);
+  return caption(c, rows.about) + table_of(table) + skipped_lines(c) + noted_line(rows) + collectives(rows) +
+         allowed(c) + split(c);
 }
 
 /// The unit that all looks note of this thing; none where they differ, or where a number is scaled together with its

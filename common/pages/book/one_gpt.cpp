@@ -59,13 +59,12 @@ bool in_16_bits(const CaseResult& c) {
   return precision != c.settings.end() && to_string(precision->second) == kBfloat16;
 }
 
-/// What a case says of its work. The ranks are not among it: that is what a technique on several is about.
+/// What a case says of its work. The ranks are not among it: that is what a technique on several is about; nor is the
+/// preset on a GPU that is not there, where it says only whether the step was timed.
 Stated stated_of(const CaseResult& c) {
-  Stated stated = {{"size", c.size},
-                   {"dtype", c.dtype},
-                   {"threads", std::to_string(c.threads)},
-                   {"seed", std::to_string(c.seed)},
-                   {"preset", c.preset}};
+  Stated stated = {
+      {"size", c.size}, {"dtype", c.dtype}, {"threads", std::to_string(c.threads)}, {"seed", std::to_string(c.seed)}};
+  if (c.device != "dry") stated["preset"] = c.preset;
   for (const auto& [name, value] : c.settings) stated[name] = to_string(value);
   return stated;
 }
@@ -126,6 +125,7 @@ std::string against_text(const VariantResult& baseline) {
 
 /// Of a step whose arithmetic nobody has compared there is no speed.
 std::string modelled_text(const Run& run, const VariantRow& row) {
+  if (run.c->preset == "check") return "not timed";
   if (row.at(Column::agreement).text == "-" && row.variant->status != "invalid") return "-";
   return ratio_text(row.verdict->speed) + host_mark(*row.variant, run.baseline());
 }
@@ -141,7 +141,9 @@ bool is_shown(const VariantRow& row) {
 /// "[30](...) accumulate (a mistake) (earlier code)"; `stale` is what earlier() says.
 std::string name_text(const Run& run, const VariantRow& row, const Page& page, const std::string& stale) {
   const auto& expected = row.variant->expected;
-  const std::string ranks = run.c->ranks > 1 ? ", " + std::to_string(run.c->ranks) + " ranks" : "";
+  std::string ranks = run.c->ranks > 1 ? ", " + std::to_string(run.c->ranks) + " ranks" : "";
+  const auto devices = row.variant->environment.find("devices");  // of one process
+  if (devices != row.variant->environment.end() && devices->second != "1") ranks += ", " + devices->second + " devices";
   const std::string mistake = expected && expected->kind == "mistake" ? " (a mistake)" : "";
   return lesson_link(page, run.result->lesson) + " " + markdown_cell(row.name + ranks + mistake) + stale;
 }
@@ -257,8 +259,7 @@ std::string in_32_bits_text(const Run& run, const std::string& technique) {
     const CaseRows of_case = rows_of(c);
     const auto row = std::ranges::find(of_case.rows, name, &VariantRow::name);
     if (row == of_case.rows.end() || !is_shown(*row)) continue;
-    return markdown_cell(memory_text(row->verdict->memory) + ", " +
-                         (c.preset == "check" ? "not timed" : modelled_text(other, *row)));
+    return markdown_cell(memory_text(row->verdict->memory) + ", " + modelled_text(other, *row));
   }
   return "-";
 }
@@ -271,12 +272,9 @@ const VariantResult* autocast_of(const std::vector<Run>& plain) {
   return nullptr;
 }
 
-/// "the plain step in 16 bits", or "*on the device*, 30.3 GiB: width=4096, AdamW". What was counted and not timed has
-/// another preset, which changes no step.
+/// "the plain step in 16 bits", or "*on the device*, 30.3 GiB: width=4096, AdamW".
 std::string step_in_16_bits(const Run& run, const Stated& common, const VariantResult* autocast) {
-  Stated of_step = common;
-  of_step.erase("preset");
-  std::string changed = changed_text(*run.c, of_step);
+  std::string changed = changed_text(*run.c, common);
   if (run.c->settings.contains(kAdamW)) changed += std::string(changed.empty() ? "" : ", ") + "AdamW";
   const auto& peaks = autocast ? autocast->peak_bytes : run.baseline().peak_bytes;
   const auto own = run.baseline().peak_bytes.find("requested"), plain = peaks.find("requested");
@@ -312,8 +310,7 @@ std::string in_16_bits_markdown(const std::vector<Result>& of_machine, const Pag
       for (const VariantRow& row : of_case.rows) {
         if (!is_shown(row)) continue;
         cells.push_back({name_text(run, row, page, stale) + "<br>" + agreement_cell(row),
-                         step_in_16_bits(run, common, autocast), peak_cell(row),
-                         c.preset == "check" ? "not timed" : markdown_cell(modelled_text(run, row)),
+                         step_in_16_bits(run, common, autocast), peak_cell(row), markdown_cell(modelled_text(run, row)),
                          in_32_bits_text(run, row.name)});
       }
     }
@@ -332,7 +329,11 @@ std::string in_16_bits_markdown(const std::vector<Result>& of_machine, const Pag
 
 std::string one_gpt_markdown(const std::vector<Result>& of_machine, const Page& page) {
   std::vector<Run> runs = runs_of(of_machine);
-  if (runs.empty()) return "Not yet measured.\n";
+  if (runs.empty()) {
+    const size_t lessons = of_machine.size();
+    return lessons == 1 ? "One lesson ran there, without this case.\n"
+                        : std::to_string(lessons) + " lessons ran there, none with this case.\n";
+  }
   const bool dry = runs.front().c->device == "dry";
   const Stated common = common_settings(runs);
   std::vector<std::string> changed;

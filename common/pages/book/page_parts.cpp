@@ -143,7 +143,9 @@ std::string claims_part(const std::string& kind, const Page& page) {
   }
   const std::string lesson = page.path.parent_path().filename().string();
   // Nothing for a lesson without rows: a copied one has the comments and is a lesson all the same.
-  return kind == "claims" ? claims_line(ledger, lesson, results, "../../docs/claims.md")
+  const Result* const shown = result_of(page.references, lesson);
+  const std::string machine = shown == nullptr ? "" : shown->machine.id;
+  return kind == "claims" ? claims_line(ledger, lesson, results, "../../docs/claims.md", machine)
                           : elsewhere_table(ledger, lesson);
 }
 

@@ -135,7 +135,6 @@ std::string memory_table(const std::vector<Step>& steps) {
 std::string not_run(const std::vector<Step>& steps) {
   std::map<std::string, int> reasons;
   for (const Step& step : steps) {
-    if (step.peers.empty()) ++reasons["all predictors: not run yet"];
     const Json failed = step.peers.value("failed", Json::object());
     for (const auto& [predictor, why] : failed.items()) ++reasons[predictor + ": " + why.get<std::string>()];
   }
@@ -145,19 +144,34 @@ std::string not_run(const std::vector<Step>& steps) {
   return lines.empty() ? "" : "\nNot run:\n\n" + lines;
 }
 
-/// When, with what and at which commits; rows may come from several calls.
-std::string provenance(const Json& peers) {
-  std::set<std::string> days, torch, commits;
+/// "at commit 0123456789"; of several how many, since each row's own is in the file: "at 8 commits, 2 steps with
+/// uncommitted changes".
+std::string commits_text(const Json& peers) {
+  std::set<std::string> commits;
+  size_t dirty = 0;
+  for (const Json& row : peers) {
+    commits.insert(row.at("commit").get<std::string>().substr(0, 10));
+    if (row.at("dirty").get<bool>()) ++dirty;
+  }
+  return (commits.size() == 1 ? "at commit " + *commits.begin() : "at " + std::to_string(commits.size()) + " commits") +
+         (dirty == 0 ? ""
+                     : ", " + std::to_string(dirty) + (dirty == 1 ? " step" : " steps") + " with uncommitted changes");
+}
+
+/// Of how many steps, when, with what and at which commits; rows may come from several calls.
+std::string provenance(const std::vector<Step>& steps, const Json& peers) {
+  std::set<std::string> days, torch;
   for (const Json& row : peers) {
     days.insert(row.at("ran_at").get<std::string>().substr(0, 10));
     torch.insert(row.at("versions").at("torch").get<std::string>());
-    commits.insert(row.at("commit").get<std::string>().substr(0, 10) +
-                   (row.at("dirty").get<bool>() ? " with uncommitted changes" : ""));
   }
+  const auto asked =
+      static_cast<size_t>(std::ranges::count_if(steps, [](const Step& step) { return !step.peers.empty(); }));
   const auto listed = [](const std::set<std::string>& words) {
     return joined(std::vector<std::string>(words.begin(), words.end()));
   };
-  return "Asked " + listed(days) + " with PyTorch " + listed(torch) + " at commit " + listed(commits) + ".\n";
+  return "The others were asked about " + std::to_string(asked) + " of " + std::to_string(steps.size()) + " steps, " +
+         listed(days) + ", with PyTorch " + listed(torch) + ", " + commits_text(peers) + ".\n";
 }
 
 }  // namespace
@@ -168,7 +182,7 @@ std::string published_peers_markdown(const fs::path& root) {
   const Json modelled = fs::exists(root / kScored) ? read_rows(root / kScored) : Json{{"rows", Json::array()}};
   try {
     const std::vector<Step> steps = steps_of(published, peers.at("rows"), modelled.at("rows"));
-    return score_table(steps) + "\n" + provenance(peers.at("rows")) + common_table(steps) + memory_table(steps) +
+    return score_table(steps) + "\n" + provenance(steps, peers.at("rows")) + common_table(steps) + memory_table(steps) +
            not_run(steps);
   } catch (const Json::exception& error) {
     throw FileError((root / kPeers).string() + ", " + kScored + " or " + kPublishedRows + ": " +

@@ -66,8 +66,9 @@ std::optional<Figure> waterfall_figure(const CaseResult& c, const CaseResult* tr
   const Json x =
       quantity("x", {{"type", "log"}, {"domain", {axis.low, axis.high}}, {"nice", false}, {"range", {kPlot, kPlotEnd}}},
                {{"title", "times " + c.variants.front().name}, {"values", axis.ticks}, {"labelExpr", kRatioLabel}});
-  Json spec = start("What each lever brings, case " + c.name,
-                    "times the first pipeline, with all levers down to here; grey: not told from noise");
+  Json spec =
+      start("What each technique brings, case " + c.name,
+            "times the first pipeline, with the techniques of a row and all above it; grey: not told from noise");
   spec["width"] = kFigureWidth, spec["height"] = kRow * static_cast<double>(out.names.size());
   const Json to = {{"field", "x2"}};
   spec["layer"] = {{{"data", rows({{{"x", 1}}})},
@@ -86,7 +87,8 @@ std::optional<Figure> waterfall_figure(const CaseResult& c, const CaseResult* tr
                     {"encoding", {{"x", x}, {"x2", to}, {"y", y}}}},
                    column(out.names, y, kNames, true),
                    column(out.numbers, y, kNumbers, false)};
-  return Figure{rounded(spec), "How fast a step of case " + c.name + " is with all levers down to each: " + out.alt};
+  return Figure{rounded(spec), "How fast a step of case " + c.name +
+                                   " is with the techniques of each row and all above it: " + out.alt};
 }
 
 }  // namespace tenfold

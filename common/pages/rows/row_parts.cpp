@@ -29,6 +29,23 @@ std::string asked_of_the_card(const VariantResult& variant) {
 
 }  // namespace
 
+std::string sent_text(const VariantResult& variant, const std::string& collective) {
+  const auto bytes = variant.sent_bytes.find(collective);
+  if (bytes == variant.sent_bytes.end()) return "-";
+  const auto calls = variant.counted.find("calls of " + collective);
+  return human_bytes(static_cast<double>(bytes->second)) +
+         (calls == variant.counted.end()
+              ? ""
+              : " in " + human_number(calls->second) + (calls->second == 1 ? " call" : " calls"));
+}
+
+std::string predicted_sent_text(const VariantResult& variant) {
+  const auto error = sent_error(variant);
+  return error ? human_bytes(static_cast<double>(*variant.predicted.sent_bytes)) + ", error " +
+                     human_percent(*error, true)
+               : "-";
+}
+
 std::vector<Fact> facts_of(const CaseResult& c, const VariantResult& variant) {
   std::vector<Fact> facts;
   for (const auto& [name, values] : variant.quality) {
@@ -39,18 +56,10 @@ std::vector<Fact> facts_of(const CaseResult& c, const VariantResult& variant) {
     facts.push_back({Fact::Of::training, "trained in",
                      training_time_text(c, variant) + (rate.empty() ? "" : " at " + rate + " items/s")});
   }
-  for (const auto& [collective, bytes] : variant.sent_bytes) {
-    const auto calls = variant.counted.find("calls of " + collective);
-    const std::string counted = calls == variant.counted.end()
-                                    ? ""
-                                    : " in " + human_number(calls->second) + (calls->second == 1 ? " call" : " calls");
-    facts.push_back({Fact::Of::request, "asked of " + collective + " in a step",
-                     human_bytes(static_cast<double>(bytes)) + counted});
-  }
-  if (const auto error = sent_error(variant))
-    facts.push_back(
-        {Fact::Of::request, "predicted of all collectives in a step",
-         human_bytes(static_cast<double>(*variant.predicted.sent_bytes)) + ", error " + human_percent(*error, true)});
+  for (const auto& [collective, bytes] : variant.sent_bytes)
+    facts.push_back({Fact::Of::request, "asked of " + collective + " in a step", sent_text(variant, collective)});
+  if (const std::string predicted = predicted_sent_text(variant); predicted != "-")
+    facts.push_back({Fact::Of::request, "predicted of all collectives in a step", predicted});
   if (const std::string asked = asked_of_the_card(variant); !asked.empty())
     facts.push_back({Fact::Of::request, "asked of the card in a step", asked});
   for (const auto& [name, note] : variant.notes) facts.push_back({Fact::Of::note, name, note_text(name, note)});

@@ -12,6 +12,11 @@ namespace tenfold {
 /// apart.
 std::vector<Fact> facts_of(const CaseResult& c, const VariantResult& variant);
 
+/// What a step asked of a collective: "1.22 MiB in 5 calls"; "-" where nothing.
+std::string sent_text(const VariantResult& variant, const std::string& collective);
+/// What was predicted that a step asks of all collectives: "2.95 MiB, error 0.0 %"; "-" where nothing was.
+std::string predicted_sent_text(const VariantResult& variant);
+
 /// What was processed in a second: "tokens/s".
 std::string rate_heading(const CaseResult& c);
 

@@ -14,6 +14,8 @@
 namespace tenfold {
 namespace {
 
+constexpr const char* kAmbiguous = "AMBIGUOUS";
+
 std::string short_number(double value) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.1e", value);
@@ -32,7 +34,14 @@ std::string speed_text(const SpeedResult& speed) {
 }
 
 std::string ratio_text(const SpeedResult& speed) {
+  if (speed.label == kAmbiguous && speed.ratio && speed.low && speed.high)
+    return speed.label + " " + human_ratio(*speed.ratio, *speed.low, *speed.high);
   return speed.ratio ? speed.label + " " + human_ratio(*speed.ratio) : speed.label;
+}
+
+std::string number_text(const SpeedResult& speed) {
+  if (!speed.ratio) return "-";
+  return speed.label == kAmbiguous ? ratio_text(speed) : human_ratio(*speed.ratio);
 }
 
 std::string host_mark(const VariantResult& variant, const VariantResult& baseline) {

@@ -10,7 +10,11 @@ namespace tenfold {
 /// "FASTER 1.42x [1.38, 1.47]"; the label alone where there is no ratio.
 std::string speed_text(const SpeedResult& speed);
 /// "FASTER 1.42x": of a modelled ratio, whose interval would be the host's noise alone, or where a column is narrow.
+/// With its interval where it is AMBIGUOUS, since such a number says less than it seems to: "AMBIGUOUS 1.40x
+/// [0.892, 2.18]".
 std::string ratio_text(const SpeedResult& speed);
+/// "1.42x" without its word, but for an AMBIGUOUS one, which is as in ratio_text(); "-" where there is no ratio.
+std::string number_text(const SpeedResult& speed);
 /// " (host)" behind a modelled ratio in which the host has a say: of one of the two steps a fifth or more is this
 /// host's, or its launches would take all of it on the slowest host of a real card so far, 20 us for each. Else
 /// nothing.

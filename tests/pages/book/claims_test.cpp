@@ -305,6 +305,17 @@ TEST(Claims, NamesMustBeThoseOfTheLessons) {
   EXPECT_THAT(said({{kLesson, {{"gpt"}, {"accumulate"}, {"gpt"}}}}), HasSubstr("trains nothing"));
 }
 
+// Beside the page's own row, which is AMBIGUOUS, "holds" would be read as that row's.
+TEST(Claims, AVerdictThatThePagesMachineCannotGiveNamesWhoGaveIt) {
+  const Ledger ledger = parse_ledger(ledger_of("speed", "FASTER"), "claims.json");
+  std::vector<Result> results = results_of({case_of("gpt", speed("FASTER", 1.1, 1.2, 1.3))});
+  results.push_back(results[0]);
+  results[1].machine.id = "machine-b", results[1].cases[0].verdicts[0].speed.label = "AMBIGUOUS";
+  EXPECT_THAT(claims_line(ledger, kLesson, results, "x", "machine-b"),
+              HasSubstr("\"It is so\" *holds* on machine-a, not decided here ([A](x#one))"));
+  EXPECT_THAT(claims_line(ledger, kLesson, results, "x", "machine-a"), HasSubstr("*holds* ([A](x#one))"));
+}
+
 TEST(Claims, APageHasOneLineAndATable) {
   const Ledger ledger = parse_ledger(ledger_of("memory", "SMALLER"), "claims.json");
   const std::vector<Result> results = results_of({case_of("gpt", memory("SMALLER", 0.4))});

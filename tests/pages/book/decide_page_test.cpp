@@ -166,11 +166,26 @@ TEST_F(DecidePage, WhereACardHasNoTimeAMachinesIsNamed) {
   for (Result& card : dry_) card = sample_dry_result(card.machine.id.substr(4), 80);
   EXPECT_THAT(part(),
               ContainsRegex("memory SMALLER 0.250x<br>speed measured on 2x-sample-cpu, earlier code: SLOWER 0.8"));
-  for (Result& card : dry_) card.cases.push_back(card.cases[0]), card.cases[1].ranks = 2;
-  EXPECT_THAT(part(), HasSubstr("<br>speed not timed |")) << "ranks on a CPU are no GPUs";
-  for (Result& card : dry_) card.cases.pop_back();
-  published_[0].cases[0].name = "another case";
+  published_[0].headline = Headline{.case_name = published_[0].cases[0].name, .technique = "zeroes every micro-batch"};
+  EXPECT_THAT(part(), HasSubstr("<br>speed measured on 2x-sample-cpu, earlier code: SLOWER 0.8"))
+      << "another row stands for the lesson there, and this one was measured all the same";
+  for (Result& card : dry_) card.cases[0].preset = "quick";
+  EXPECT_THAT(part(), HasSubstr("<br>speed measured on 2x-sample-cpu")) << "timed, and no speed came of it";
+  published_[0].cases[0].verdicts[0].speed.label = "AMBIGUOUS";
+  EXPECT_THAT(part(), HasSubstr("<br>speed not modelled |"));
+  for (Result& card : dry_) card.cases[0].preset = "check";
+  published_[0].cases[0].verdicts[0].speed.label = "SLOWER", published_[0].cases[0].name = "another case";
   EXPECT_THAT(part(), HasSubstr("<br>speed not timed |")) << "of another case it would say something else";
+}
+
+TEST_F(DecidePage, ACpuStandsInForNoLessonOnManyDevices) {
+  for (Result& card : dry_) card = sample_dry_result(card.machine.id.substr(4), 80);
+  test::write_text(root_ / "lessons/52_ddp/README.md", kScreen);
+  for (auto* results : {&published_, &dry_}) {
+    for (Result& result : *results) result.lesson = "52_ddp";
+  }
+  lessons_[0].name = "52_ddp";
+  EXPECT_THAT(part("H100", "52"), HasSubstr("<br>speed not timed |")) << "ranks on a CPU are no GPUs";
 }
 
 TEST_F(DecidePage, AShorterTrainingSaysHowLongItWas) {

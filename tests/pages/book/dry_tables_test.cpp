@@ -62,6 +62,32 @@ TEST(DryTables, ASpeedIsModelledForEachCard) {
   EXPECT_THAT(page, HasSubstr("no card has confirmed it"));
 }
 
+// The widest intervals are those of a host that was disturbed: such a ratio must not look like its neighbours.
+TEST(DryTables, AnUndecidedRatioSaysSoAndHasItsInterval) {
+  std::vector<Result> dry = {sample_modelled_result("H100"), sample_modelled_result("T4", 16)};
+  const std::string ratio = human_ratio(*dry[0].cases[0].verdicts[0].speed.ratio);
+  dry[0].cases[0].verdicts[0].speed = {"AMBIGUOUS", 1.4, 0.892, 2.18};
+  EXPECT_THAT(dry_markdown(dry, dry[0].lesson, dry[0].code_hash, "docs"),
+              HasSubstr("| " + ratio + " / AMBIGUOUS 1.40x [0.892, 2.18] |"));
+}
+
+// The line that shows without opening a fold must have a number where anything was counted.
+TEST(DryTables, WhereTheHeadlineWasNotCountedTheFirstRowThatWasStandsInIt) {
+  Result dry = sample_dry_result();
+  const auto page = [&] { return dry_markdown({dry}, dry.lesson, dry.code_hash, "docs"); };
+  dry.headline = Headline{.case_name = dry.cases[0].name, .technique = "on a GPU"};
+  const std::string line = "*accumulate* in *R2 batch=4*: 95.4 MiB, SMALLER 0.250x on H100";
+  EXPECT_THAT(page(), HasSubstr(line)) << "the headline was skipped";
+  dry.headline->case_name = "quality";
+  EXPECT_THAT(page(), HasSubstr(line)) << "a training has no peak, or did not run";
+  dry.cases.insert(dry.cases.begin(), dry.cases[0]);
+  dry.cases[0].name = "small", dry.headline = Headline{.case_name = "R2 batch=4", .technique = "on a GPU"};
+  EXPECT_THAT(page(), HasSubstr(line)) << "of the headline's case before others";
+  dry.cases.erase(dry.cases.begin());
+  dry.cases[0].variants[1].expected->kind = "mistake";
+  EXPECT_THAT(page(), Not(HasSubstr(line))) << "what a lesson warns of does not stand for it";
+}
+
 TEST(DryTables, ASpeedByAnEarlierModelIsCalledThat) {
   std::vector<Result> dry = {sample_modelled_result("H100"), sample_modelled_result("T4", 16),
                              sample_dry_result("A100", 90)};

@@ -124,6 +124,20 @@ TEST_F(Generated, LongCodeIsFolded) {
   EXPECT_TRUE(has(text, "}\n```\n\n</details>\n<!-- tenfold:end -->")) << text;
 }
 
+// One text behind two folds is two clicks, under two titles.
+TEST_F(Generated, LongCodeInAFoldIsNotFoldedAgain) {
+  std::string body;
+  for (int i = 0; i < 60; ++i) body += "  a += " + std::to_string(i) + ";\n";
+  write("lessons/30_gradient_accumulation/lesson.cpp", "int technique(int a) {\n" + body + "  return a;\n}\n");
+  const std::string listing = "<!-- tenfold:begin code lesson.cpp technique -->\n<!-- tenfold:end -->\n";
+  const std::string readme = "lessons/30_gradient_accumulation/README.md";
+  write(readme, "<details><summary>All of it</summary>\n\n" + listing + "\n</details>\n\n" + listing);
+  const std::string text = page(readme);
+  EXPECT_TRUE(has(text, "technique -->\n```cpp\n// lesson.cpp\n")) << text;
+  EXPECT_TRUE(has(text, "}\n```\n<!-- tenfold:end -->\n\n</details>\n\n<!-- tenfold:begin")) << text;
+  EXPECT_TRUE(has(text, "-->\n<details><summary>lesson.cpp: technique (63 lines)</summary>")) << "behind the fold";
+}
+
 TEST(LineDiff, MarksAsLittleAsPossible) {
   EXPECT_EQ(line_diff("a\nb\nc\n", "a\nx\nc\n"), " a\n-b\n+x\n c\n");
   EXPECT_EQ(line_diff("a\nb\n", "b\n"), "-a\n b\n");
@@ -148,6 +162,11 @@ TEST_F(Generated, NothingMeasuredIsSaid) {
 TEST_F(Generated, MeasuredRowsAndWhatIsMissing) {
   publish(true);
   const std::string text = page("lessons/30_gradient_accumulation/README.md");
+  EXPECT_TRUE(has(text,
+                  "<details><summary>What a step asks of collectives: bytes, calls, predicted</summary>\n\n"
+                  "| variant | all-reduce |\n|---|---:|\n| large batch; accumulate | 4.00 KiB |\n"))
+      << text;
+  EXPECT_FALSE(has(text, "asked of all-reduce")) << "the table has it";
   EXPECT_TRUE(has(text, "SLOWER 0.80")) << text;
   EXPECT_TRUE(has(text, "| trap caught |"));
   EXPECT_TRUE(has(text, "2026-01-02, commit bbbbbbbbbb"));

@@ -99,6 +99,9 @@ TEST_F(OneGpt, AnotherStepHasATableOfItsOwn) {
   changed(3) = gpt_of("44_d").cases[0];
   changed(3).ranks = 2;
   EXPECT_THAT(other_table(), HasSubstr("[44](../lessons/44_d/README.md) accumulate, 2 ranks"));
+  changed(2).variants[1].environment["devices"] = "2";
+  EXPECT_THAT(plain_table(), HasSubstr("[43](../lessons/43_c/README.md) accumulate, 2 devices"))
+      << "its peak is that of one of them";
 }
 
 // Most lessons with this GPT run it on several ranks, and their baseline is no plain step of one process.
@@ -141,6 +144,23 @@ TEST_F(OneGpt, ACardIsModelled) {
             "one_gpt: no result is of a B200 that is not there");
   results_.clear();
   EXPECT_EQ(one_gpt_part(page, {"measured"}), "Not yet measured.\n");
+}
+
+// What was counted and not timed has another preset, which changes no step.
+TEST_F(OneGpt, AStepWithoutATimeIsTheSameStep) {
+  dry_ = {sample_modelled_result("H100"), sample_dry_result("H100")};
+  dry_[0].cases[0].name = dry_[1].cases[0].name = "gpt", dry_[0].lesson = "21_a", dry_[1].lesson = "31_b";
+  const Page page{page_, none_, root_, lessons_, results_, dry_, references_, figures_};
+  const std::string text = one_gpt_part(page, {"H100"});
+  EXPECT_THAT(text, Not(HasSubstr("changes the case")));
+  EXPECT_THAT(text, ContainsRegex("31_b/README.md. accumulate [^\n]*[|] 95.4 MiB, SMALLER 0.250x [|] not timed [|]"));
+}
+
+TEST_F(OneGpt, AMachineWithoutTheCaseHasRunLessonsAllTheSame) {
+  for (Result& result : results_) result.cases[0].name = "mlp";
+  EXPECT_THAT(text(), HasSubstr("### 2x-sample-cpu\n\n4 lessons ran there, none with this case.\n"));
+  results_.resize(1);
+  EXPECT_THAT(text(), HasSubstr("One lesson ran there, without this case.\n"));
 }
 
 // A technique's number in 16 bits must not stand next to another step's in 32.

@@ -49,16 +49,21 @@ TEST_F(PublishedPeers, EachIsScoredByArithmeticWithTheRowsThatItCanRun) {
   EXPECT_THAT(text, HasSubstr("| PyTorch's RuntimeEstimator | all | 1 | 1.11x | 1 of 1 | 1 of 1 |"));
   EXPECT_THAT(text, HasSubstr("| PyTorch's RuntimeEstimator | fp32 | 0 |"));
   EXPECT_THAT(text, HasSubstr("| Tenfold's dry GPU | all | 2 | 1.43x | 1 of 2 | 2 of 2 |"));
-  EXPECT_THAT(text, HasSubstr("Asked 2026-01-02, 2026-01-03 with PyTorch 2.0 at commit 0123456789.\n"));
+  EXPECT_THAT(text, HasSubstr("The others were asked about 2 of 2 steps, 2026-01-02, 2026-01-03, with PyTorch 2.0, at "
+                              "commit 0123456789.\n"));
   EXPECT_THAT(text, HasSubstr("| Tenfold's dry GPU | 1 | 1.20x | 1 of 1 | 1 of 1 |")) << "of the row that all can run";
   EXPECT_THAT(text, HasSubstr("| images | 2.00 GiB | 1.50 GiB | -25 % | 2.10 GiB | +5.0 % |"));
   EXPECT_THAT(text, HasSubstr("- runtime\\_estimator: AssertionError: two types (1 step)\n"));
-  EXPECT_THAT(text, Not(HasSubstr("not run yet")));
 }
 
-TEST_F(PublishedPeers, ARowThatNobodyWasAskedAboutIsCounted) {
-  write("peers.json", R"({"rows": []})");
-  EXPECT_THAT(published_peers_markdown(root_), HasSubstr("- all predictors: not run yet (2 steps)\n"));
+TEST_F(PublishedPeers, StepsThatNobodyWasAskedAboutAndCommitsAreCounted) {
+  write("peers.json", R"({"rows": [
+    {"id": "images", "ran_at": "2026-01-02", "commit": "0123", "dirty": false, "versions": {"torch": "2.0"}}]})");
+  EXPECT_THAT(published_peers_markdown(root_), HasSubstr("asked about 1 of 2 steps, 2026-01-02, "));
+  write("peers.json", R"({"rows": [
+    {"id": "images", "ran_at": "2026-01-02", "commit": "0123", "dirty": false, "versions": {"torch": "2.0"}},
+    {"id": "steps", "ran_at": "2026-01-02", "commit": "4567", "dirty": true, "versions": {"torch": "2.0"}}]})");
+  EXPECT_THAT(published_peers_markdown(root_), HasSubstr(", at 2 commits, 1 step with uncommitted changes.\n"));
 }
 
 TEST_F(PublishedPeers, ADamagedFileIsNamed) {

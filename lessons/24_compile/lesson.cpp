@@ -56,6 +56,7 @@ int main(int argc, char** argv) {
        .question = "What does a compiler of kernels save in each step, and after how many steps is the compiling "
                    "paid back?",
        .workload = gpt_workload,
+       .version = 2,
        .settings = {kForwardOnly},
        .baseline = {"eager", eager},
        .most_bytes = compile_most_bytes,

@@ -173,6 +173,7 @@ int new_lesson(const std::string& word, const std::string& from) {
             << "  " << shown(folder / "lesson.cpp") << "   question, settings, variants, cases, expectations\n"
             << "  " << shown(folder / "README.md")
             << "    the page; ./tenfold report --write fills in code and tables\n"
+            << "  docs/decide.md   its number in a table, behind what to try before it\n"
             << "  ./tenfold test -R " << number << "_ and -R contract  what holds for every lesson\n"
             << "docs/adding_a_lesson.md goes through it step by step.\n";
   return 0;

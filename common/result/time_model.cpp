@@ -6,6 +6,8 @@
 #include <sstream>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "common/base/files.h"
 #include "common/result/code_hash.h"
 #include "common/result/git.h"
@@ -23,10 +25,10 @@ bool decides_time(const fs::path& place) {
   if (place.extension() != ".h" && place.extension() != ".cpp") return false;
   if (fs::path(place).replace_extension() == kCeilings) return true;
   // They compute, or watch what computes: nothing does where time is modelled.
-  static const std::set<std::string> kOfNumbers = {"order", "races", "places", "reduction"};
-  const std::string name = place.generic_string(), folder = std::string(kFolder) + "/";
+  static const std::set<std::string> kOfNumbers = {"order", "races", "places", "nccl/reduction"};
+  const std::string name = fs::path(place).replace_extension().generic_string(), folder = std::string(kFolder) + "/";
   return name.starts_with(folder) && !name.starts_with(folder + "arithmetic/") &&
-         !kOfNumbers.contains(place.stem().string());
+         !kOfNumbers.contains(name.substr(folder.size()));
 }
 
 }  // namespace
@@ -65,10 +67,28 @@ std::string time_model_hash(const fs::path& root, const std::string& commit) {
   return texts.empty() ? "" : hash_of_code(texts);
 }
 
+std::map<std::string, std::string> time_models(const fs::path& root, const std::set<std::string>& commits) {
+  std::map<std::string, std::string> kept, models;
+  if (fs::exists(root / kTimeModels)) {
+    try {
+      kept = nlohmann::json::parse(read_text(root / kTimeModels)).get<decltype(kept)>();
+    } catch (const nlohmann::json::exception& error) {
+      throw FileError((root / kTimeModels).string() + ": " + error.what() + "; to fix: git checkout " + kTimeModels);
+    }
+  }
+  for (const std::string& commit : commits) {
+    std::string model = time_model_hash(root, commit);
+    if (model.empty() && kept.contains(commit)) model = kept.at(commit);
+    if (!model.empty()) models[commit] = model;
+  }
+  return models;
+}
+
 std::set<std::string> earlier_models(const fs::path& root, std::set<std::string> commits) {
   const std::string now = time_model_hash(root);
   if (now.empty()) return {};
-  std::erase_if(commits, [&](const std::string& commit) { return time_model_hash(root, commit) == now; });
+  const std::map<std::string, std::string> models = time_models(root, commits);
+  std::erase_if(commits, [&](const std::string& commit) { return models.contains(commit) && models.at(commit) == now; });
   return commits;
 }
 

@@ -2,6 +2,7 @@
 // Which model of time a dry GPU's speeds were made with. A result names its commit, and the commit has the model.
 
 #include <filesystem>
+#include <map>
 #include <set>
 #include <string>
 
@@ -15,6 +16,13 @@ std::string time_model_hash(const std::filesystem::path& root);
 
 /// The same of a commit of the tree's history; empty where the history does not have it, or there is no git.
 std::string time_model_hash(const std::filesystem::path& root, const std::string& commit);
+
+/// Where the hashes of results' commits are kept for clones that have a part of the history, or none.
+inline constexpr const char* kTimeModels = "results/time_models.json";
+
+/// {commit: time_model_hash(root, commit)}; of a commit that the history does not have, what kTimeModels says. Commits
+/// that neither has are left out. Throws FileError on an unreadable file.
+std::map<std::string, std::string> time_models(const std::filesystem::path& root, const std::set<std::string>& commits);
 
 /// Of the commits that results name those whose model is not this tree's, or not known. None in a tree without a model.
 std::set<std::string> earlier_models(const std::filesystem::path& root, std::set<std::string> commits);

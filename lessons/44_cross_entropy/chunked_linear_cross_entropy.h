@@ -24,6 +24,7 @@ struct ChunkedCrossEntropyOptions {
 /// the weight again for each chunk would cost more than working on the logits. That is for memory. A GPU's tensor cores
 /// ask for more in 16 bits, 1024: a chunk of C rows takes 6 C FLOP for each weight, and moves the weight twice at 2
 /// bytes and its gradient twice at 4. That is C / 2 FLOP a byte, and an H100 can do 295 in the time of one.
+/// Whether a chunk whose logits fit into the L2 cache, about 200 rows there, is faster still, no card has said.
 inline int64_t default_chunk_rows(int64_t rows, int64_t width, int64_t classes) {
   return std::max<int64_t>(64, rows * width / std::max<int64_t>(classes, 1));
 }

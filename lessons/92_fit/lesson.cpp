@@ -47,7 +47,8 @@ Step build(const Trial& trial, const Stack& stack) {
 constexpr size_t kUpToCheckpointing = 4;
 Step without_autocast(const Trial& trial) { return step_with(trial, in_32_bits(kUpToCheckpointing)); }
 
-/// "+ bf16 autocast" to "+ offload". A training judges them: autocast, which all of them have, rounds to 16 bits.
+/// "+ bf16 autocast" to "+ offload". A training judges them, since autocast, which all of them have where it is on,
+/// rounds to 16 bits. "in 32 bits" has loss in chunks, accumulation and checkpointing, number by number.
 std::vector<Variant> stacks() {
   const Agreement rounded = Agreement::judged_by("quality", kLastBitOfBfloat16);
   // The keys' bias has no gradient but rounding: see kEpsilon.

@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "common/base/files.h"
 #include "common/base/process.h"
 #include "tests/support/support.h"
 
@@ -90,8 +91,20 @@ TEST_F(TimeModel, OfACommitThatNobodyKnowsTheModelIsNotTodays) {
   EXPECT_FALSE(fs::exists(tree_ / "ran"));
   fs::remove_all(tree_ / ".git");
   EXPECT_THAT(earlier({first_}), ElementsAre(first_)) << "without a history";
+  write(kTimeModels, "{\"" + first_ + "\": \"" + time_model_hash(tree_) + "\"}");
+  EXPECT_THAT(earlier({first_, none}), ElementsAre(none)) << "without a history, but with what was kept of it";
+  write(kTimeModels, "{");
+  EXPECT_THROW(earlier({first_}), FileError);
   fs::remove_all(tree_ / "common/dry_gpu");
   EXPECT_THAT(earlier({first_}), IsEmpty()) << "without a model to compare with";
+}
+
+// The real tree: a file that is named and is not there would let what it was renamed to into the hash.
+TEST(TimeModelOfThisTree, NamesFilesThatAreThere) {
+  for (const char* const name : {"order", "races", "places", "nccl/reduction"}) {
+    const fs::path file = test::source_folder() / "common/dry_gpu" / name;
+    EXPECT_TRUE(fs::exists(file.string() + ".cpp") || fs::exists(file.string() + ".h")) << file;
+  }
 }
 
 }  // namespace

@@ -300,7 +300,7 @@ std::optional<Outcome> stand_in(const Outcome& machine, const Outcome& card) {
   static const std::set<std::string> kDecided = {"FASTER", "SLOWER", "SAME"};
   const bool has_no_speed = card.row.c->preset == "check" || !card.verdict().speed.ratio;
   if (machine.dry || !card.dry || card.verdict().quality || !has_no_speed ||
-      chapter_of(card.row.result->lesson) == "Many devices")
+      chapter_of(card.row.result->lesson) == "Many devices" || card.row.c->ranks > 1)
     return std::nullopt;
   for (VerdictRow& row : verdict_rows({machine.row.result, 1})) {
     Outcome same = machine;

@@ -6,11 +6,14 @@
 #include <sstream>
 #include <string_view>
 
+#include <nlohmann/json.hpp>
+
 #include "common/base/files.h"
 #include "common/pages/book/explains.h"
 #include "common/pages/book/inline_values.h"
 #include "common/pages/book/lessons_table.h"
 #include "common/pages/book/page_parts.h"
+#include "common/pages/book/published_steps.h"
 #include "common/pages/book/results_page.h"
 #include "common/pages/rows/references.h"
 #include "common/result/time_model.h"
@@ -143,7 +146,12 @@ std::vector<GeneratedFile> generate_documents(const fs::path& root, const std::v
   std::set<std::string> commits;
   for (const Result& result : dry) commits.insert(result.commit);
   const std::set<std::string> of_earlier_models = earlier_models(root, commits);
+  commits.merge(commits_of_scores(root));
   std::vector<GeneratedFile> files;
+  if (const auto models = time_models(root, commits); !models.empty()) {
+    const fs::path kept = root / kTimeModels;
+    files.push_back({kept, fs::exists(kept) ? read_text(kept) : "", nlohmann::json(models).dump(1) + "\n"});
+  }
   std::vector<PageFigure> figures;
   std::vector<std::string> wrong;
   for (const fs::path& page : pages) {

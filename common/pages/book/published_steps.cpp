@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <regex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -184,6 +186,16 @@ std::string published_steps_markdown(const fs::path& root) {
   } catch (const Json::exception& error) {
     throw FileError((root / kScored).string() + " or " + kPublishedRows + ": " + one_line(error.what()));
   }
+}
+
+std::set<std::string> commits_of_scores(const fs::path& root) {
+  std::set<std::string> commits;
+  if (!fs::exists(root / kScored)) return commits;
+  const std::string text = read_text(root / kScored);
+  static const std::regex kCommit(R"re("commit": "([0-9a-f]{40})")re");
+  for (std::sregex_iterator match(text.begin(), text.end(), kCommit), none; match != none; ++match)
+    commits.insert((*match)[1]);
+  return commits;
 }
 
 }  // namespace tenfold

@@ -2,6 +2,7 @@
 // Modelled times held against published ones, as Markdown.
 
 #include <filesystem>
+#include <set>
 #include <string>
 
 namespace tenfold {
@@ -11,5 +12,8 @@ namespace tenfold {
 /// what was reserved, and below them each row with its source; "Not scored yet" without the latter. Throws FileError on
 /// a damaged file.
 std::string published_steps_markdown(const std::filesystem::path& root);
+
+/// Commits whose model of time gave modelled.json's times; none where the file is missing.
+std::set<std::string> commits_of_scores(const std::filesystem::path& root);
 
 }  // namespace tenfold

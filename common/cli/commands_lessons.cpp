@@ -12,7 +12,7 @@ namespace tenfold::cli {
 
 Action tour_command(CLI::App& app) {
   const auto options = std::make_shared<TourOptions>();
-  app.add_flag("--all", options->all, "every lesson: about 20 minutes instead of 7");
+  app.add_flag("--all", options->all, "every lesson: about 35 minutes instead of 7");
   // Those that mean the same in every lesson. The others choose within one (--case, --only, --set, --sweep), name one
   // file (--json, --trace, --describe), or give a case the time of several (--rounds).
   for (const char* flag : {"--preset", "--size", "--device", "--seed", "--threads"})

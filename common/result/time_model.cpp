@@ -88,7 +88,8 @@ std::set<std::string> earlier_models(const fs::path& root, std::set<std::string>
   const std::string now = time_model_hash(root);
   if (now.empty()) return {};
   const std::map<std::string, std::string> models = time_models(root, commits);
-  std::erase_if(commits, [&](const std::string& commit) { return models.contains(commit) && models.at(commit) == now; });
+  std::erase_if(commits,
+                [&](const std::string& commit) { return models.contains(commit) && models.at(commit) == now; });
   return commits;
 }
 

@@ -344,8 +344,15 @@ std::string one_gpt_markdown(const std::vector<Result>& of_machine, const Page& 
   std::string out = "The GPT: " + stated_text(common) + ".\n";
   if (!plain.empty()) out += "\n" + spread_text(plain, dry);
   out += table_of(rows, true, dry) + table_of(rows, false, dry);
+  std::vector<std::string> without;
+  for (const Run& run : runs) {
+    if (std::ranges::none_of(rows, [&](const TechniqueRow& row) { return row.lesson == run.result->lesson; }))
+      without.push_back(lesson_link(page, run.result->lesson));
+  }
   return out +
-         (changed.empty() ? "" : "\nNot in the tables, since the lesson changes the case: " + joined(changed) + ".\n");
+         (changed.empty() ? "" : "\nNot in the tables, since the lesson changes the case: " + joined(changed) + ".\n") +
+         (without.empty() ? ""
+                          : "\nNot in the tables, since none of its techniques ran there: " + joined(without) + ".\n");
 }
 
 std::string one_gpt_part(const Page& page, const std::vector<std::string>& words) {

@@ -74,6 +74,13 @@ TEST_F(OneGpt, TechniquesStandByTheirPeak) {
 }
 
 // The defect that the page must not have: a case that is another one in the same table.
+TEST_F(OneGpt, ALessonOfWhichNoTechniqueRanIsNamed) {
+  CaseResult& c = changed(3);
+  for (size_t i = 1; i < c.variants.size(); ++i) c.variants[i].status = "skipped";
+  judge(c);
+  EXPECT_THAT(text(), HasSubstr("none of its techniques ran there: [44](../lessons/44_d/README.md)"));
+}
+
 TEST_F(OneGpt, AChangedCaseIsLeftOutAndSaysWhat) {
   changed(1).settings["batch"] = int64_t{8};
   changed(2).settings.erase("layers");

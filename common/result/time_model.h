@@ -18,7 +18,7 @@ std::string time_model_hash(const std::filesystem::path& root);
 std::string time_model_hash(const std::filesystem::path& root, const std::string& commit);
 
 /// Where the hashes of results' commits are kept for clones that have a part of the history, or none.
-inline constexpr const char* kTimeModels = "results/time_models.json";
+inline constexpr const char* kTimeModels = "docs/time_models.json";
 
 /// {commit: time_model_hash(root, commit)}; of a commit that the history does not have, what kTimeModels says. Commits
 /// that neither has are left out. Throws FileError on an unreadable file.

@@ -9,7 +9,6 @@
 #include "common/result/code_hash.h"
 #include "common/result/judge.h"
 #include "common/result/result.h"
-#include "common/result/time_model.h"
 
 #include <algorithm>
 #include <array>
@@ -376,9 +375,7 @@ TEST(Tree, EveryResultFileIsReadable) {
   if (!fs::exists(kSource / "results")) GTEST_SKIP() << "nothing is published in " << kSource / "results";
   size_t files = 0;
   for (const auto& entry : fs::recursive_directory_iterator(kSource / "results")) {
-    if (entry.path().extension() != ".json" || entry.path().parent_path().filename() == "compiler" ||
-        entry.path() == kSource / tenfold::kTimeModels)
-      continue;
+    if (entry.path().extension() != ".json" || entry.path().parent_path().filename() == "compiler") continue;
     ++files;
     if (entry.path().parent_path().filename() == "bench") {
       EXPECT_NO_THROW(tenfold::read_bench_report(entry.path()));

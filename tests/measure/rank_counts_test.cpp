@@ -107,16 +107,24 @@ TEST(AliveOnRanks, AreReadWhenAllRanksHaveCome) {
   }
 }
 
+// The other thread frees after 10 of the 40 ms that are waited for. On a busy machine it may not get a core until they
+// are over: then the attempt says nothing. Who does not wait reads too much each time.
 TEST(AliveOnRanks, WhatIsFreedAMomentLaterIsNotCounted) {
   const tenfold::CountCpuMemory counting;
   const int64_t before = tenfold::live_bytes(torch::kCPU);
-  Tensor kept = torch::empty({kMiB / 4}), late = torch::empty({kMiB / 4});
-  std::thread frees([&late] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    late.reset();
-  });
-  EXPECT_NEAR(tenfold::settled_live_bytes() - before, kMiB, 1 << 14);
-  frees.join();
+  const Tensor kept = torch::empty({kMiB / 4});
+  constexpr int64_t kOther = 1 << 14;
+  int64_t alive = 2 * kMiB;
+  for (int attempt = 0; attempt < 50 && alive > kMiB + kOther; ++attempt) {
+    Tensor late = torch::empty({kMiB / 4});
+    std::thread frees([&late] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      late.reset();
+    });
+    alive = tenfold::settled_live_bytes() - before;
+    frees.join();
+  }
+  EXPECT_NEAR(alive, kMiB, kOther);
 }
 
 TEST(AliveOnRanks, NobodyWaitsForEverForARankThatIsLost) {

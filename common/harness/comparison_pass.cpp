@@ -2,15 +2,9 @@
 
 #include "common/harness/budget_pass.h"
 #include "common/harness/passes.h"
-#include "common/measure/dry.h"
 #include "common/result/judge.h"
 
 namespace tenfold {
-namespace {
-
-bool computes_on_dry_gpu(const PartRun& run) { return run.device.is_cuda() && dry_card() && !run.only_memory(); }
-
-}  // namespace
 
 ComparisonPass::ComparisonPass(PartRun run)
     : PartPass(std::move(run)), case_(*std::get<const Case*>(run_.chosen.part.body)) {
@@ -52,7 +46,7 @@ void ComparisonPass::measure_until_rest(double seconds, const SettingsWatch& wat
   }
   if (!baseline_ok()) return;
   // Where a dry GPU computes, agreement alone is kept: another start without arithmetic counts the work and predicts.
-  if (!computes_on_dry_gpu(run_)) counting_pass(run_);
+  if (!run_.on_dry_gpu() || run_.only_memory()) counting_pass(run_);
   memory_pass(run_);
   if (case_.budget && (preset.timed || run_.only_memory())) budget_pass(run_, *case_.budget);
   if (!preset.timed || loads_by_threads_of_this_host(run_)) return;

@@ -106,7 +106,7 @@ std::map<std::string, int64_t> measured_peak(PartRun& run, Candidate& candidate)
   synchronize(run.device);
   candidate.resting_bytes = memory.live_bytes();
   candidate.has_threads = step.park != nullptr;
-  const bool dry = run.device.is_cuda() && dry_card();
+  const bool dry = run.on_dry_gpu();
   if (!dry) candidate.result.timeline = memory_timeline(run.device, step, before);
   synchronize(run.device);
   memory.reset_peaks();

@@ -23,12 +23,15 @@ struct Preset {
   double lesson_seconds = 0;    ///< for the whole lesson at most; 0: only case_seconds bounds it
   int rounds = 0;               ///< of the time pass, at least
   int builds = 1;               ///< of each variant among them, while building takes less than a third of the time
-  double block_seconds = 0;     ///< shortest block; 0: one step, and no claim
+  double block_seconds = 0;     ///< shortest block; 0: one step
   int updates = 0;              ///< compared by the agreement check; 0: variants are built, and nothing more
   int seeds = 1;                ///< that a training's variants are trained with
   double training_seconds = 0;  ///< for one training, all seeds; what is over is not begun beyond kFewestSeeds
   int64_t fewer_updates = 1;    ///< a training's setting "updates" is divided by it, unless --set gives one
   bool timed = true;            ///< false: of cases agreement and memory, of surveys those of memory, no trainings
+
+  /// Whether verdicts on speed are drawn: a block of one step says nothing.
+  bool claims_speed() const { return block_seconds > 0; }
 };
 
 struct Sweep {

@@ -15,7 +15,7 @@ CaseResult PartPass::result() const {
   result.workload = run_.chosen.part.workload.name;
   result.items = run_.chosen.part.workload.items;
   result.size = to_string(run_.size);
-  const bool dry = run_.device.is_cuda() && dry_card();
+  const bool dry = run_.on_dry_gpu();
   result.device = dry ? "dry" : run_.device.is_cuda() ? "cuda" : "cpu";
   result.dtype = "float32";
   result.flags = {{"tf32_matmul", at::globalContext().allowTF32CuBLAS()},

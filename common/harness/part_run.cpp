@@ -82,7 +82,7 @@ std::shared_ptr<TrainingProcess> PartRun::process_of(Candidate& candidate) const
   const Variant& variant = candidate.variant();
   if (!variant.process || candidate.process != nullptr) return candidate.process;
   const Trial own = trial(candidate);
-  if (device.is_cuda() && dry_card() && !variant.process->command.empty())
+  if (on_dry_gpu() && !variant.process->command.empty())
     own.skip("another program runs it, of whose memory a dry GPU cannot say which is a step's");
   // What the baseline has read is the same training's; another program cannot read what a setting was declared with.
   if (!variant.process->command.empty())
@@ -179,6 +179,8 @@ bool PartRun::guarded(Candidate& candidate, const std::function<void()>& work) c
 }
 
 bool PartRun::crowded() const { return device.is_cpu() && ranks_share_cores(world.ranks.local_size, machine.cores); }
+
+bool PartRun::on_dry_gpu() const { return device.is_cuda() && dry_card(); }
 
 bool PartRun::only_memory() const { return device.is_cuda() && memory_only(); }
 

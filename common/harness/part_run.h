@@ -69,6 +69,8 @@ struct PartRun {
   bool guarded(Candidate& candidate, const std::function<void()>& work) const;
   /// More ranks here than cores: times then say nothing about speed.
   bool crowded() const;
+  /// On a GPU that is not there.
+  bool on_dry_gpu() const;
   /// On a dry GPU that computes nothing: only its memory means something.
   bool only_memory() const;
   /// True on every rank when any was asked to stop.

@@ -228,7 +228,7 @@ std::optional<Split> modelled_split(torch::Device device, const Step& step, int 
 }  // namespace
 
 SplitSteps split_steps(const Preset& preset) {
-  if (preset.block_seconds == 0) return {.warm_up = 1, .seen = 1};
+  if (!preset.claims_speed()) return {.warm_up = 1, .seen = 1};
   return {};
 }
 

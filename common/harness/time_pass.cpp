@@ -153,7 +153,7 @@ void TimePass::measure_costs() {
     // More steps than can come out of a store. The shortest time of some: what interrupts a step only makes it longer,
     // and equal code must not seem unequal. Where nothing is claimed, no block is chosen by it.
     const int64_t steps = live.cost.batches_ahead + 1;
-    const int times = run_.options.preset.block_seconds == 0 ? 1 : 3;
+    const int times = run_.options.preset.claims_speed() ? 3 : 1;
     for (int i = 0; i < times; ++i) {
       const double seconds =
           timed_block(run_.world, run_.device, live.step, steps).seconds() / static_cast<double>(steps);
@@ -189,7 +189,7 @@ void TimePass::choose_clock_and_switches(double seconds) {
     alone = alone && !live.cost.threads;
   }
   run_.clock = run_.device.is_cuda() ? Clock::device : Clock::wall;
-  if (!alone || run_.options.preset.block_seconds == 0) return;
+  if (!alone || !run_.options.preset.claims_speed()) return;
   // A step below the clock's resolution costs nothing.
   const double affordable = steps > 0 ? kMostForSwitches * seconds / (2 * steps) : kSwitches;
   const int switches = static_cast<int>(std::clamp(affordable, 2.0, double{kSwitches}));
@@ -306,7 +306,7 @@ void TimePass::first_slice(double seconds) {
   } else {
     rounds = std::max(preset.rounds, rounds_in(left - (builds - 1) * build_seconds_));
   }
-  if (preset.block_seconds == 0) rounds = std::min(rounds, run_.options.rounds.value_or(preset.rounds));
+  if (!preset.claims_speed()) rounds = std::min(rounds, run_.options.rounds.value_or(preset.rounds));
   rounds = static_cast<int>(run_.world.from_rank_0(rounds));
   builds = static_cast<int>(run_.world.from_rank_0(builds));
   const auto deadline = begin + std::chrono::duration_cast<Steady::duration>(std::chrono::duration<double>(seconds));
@@ -354,7 +354,7 @@ double TimePass::width() const {
 }
 
 bool TimePass::done() const {
-  return lives_.empty() || run_.options.rounds || run_.options.preset.block_seconds == 0 || run_.crowded() ||
+  return lives_.empty() || run_.options.rounds || !run_.options.preset.claims_speed() || run_.crowded() ||
          width() < kNarrow;
 }
 

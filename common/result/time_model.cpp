@@ -69,6 +69,7 @@ std::string time_model_hash(const fs::path& root, const std::string& commit) {
 
 std::map<std::string, std::string> time_models(const fs::path& root, const std::set<std::string>& commits) {
   std::map<std::string, std::string> kept, models;
+  if (!fs::is_directory(root / kFolder)) return models;
   if (fs::exists(root / kTimeModels)) {
     try {
       kept = nlohmann::json::parse(read_text(root / kTimeModels)).get<decltype(kept)>();
@@ -84,10 +85,10 @@ std::map<std::string, std::string> time_models(const fs::path& root, const std::
   return models;
 }
 
-std::set<std::string> earlier_models(const fs::path& root, std::set<std::string> commits) {
+std::set<std::string> earlier_models(const fs::path& root, std::set<std::string> commits,
+                                     const std::map<std::string, std::string>& models) {
   const std::string now = time_model_hash(root);
   if (now.empty()) return {};
-  const std::map<std::string, std::string> models = time_models(root, commits);
   std::erase_if(commits,
                 [&](const std::string& commit) { return models.contains(commit) && models.at(commit) == now; });
   return commits;

@@ -21,10 +21,11 @@ std::string time_model_hash(const std::filesystem::path& root, const std::string
 inline constexpr const char* kTimeModels = "docs/time_models.json";
 
 /// {commit: time_model_hash(root, commit)}; of a commit that the history does not have, what kTimeModels says. Commits
-/// that neither has are left out. Throws FileError on an unreadable file.
+/// that neither has are left out; all are in a tree without a model. Throws FileError on an unreadable file.
 std::map<std::string, std::string> time_models(const std::filesystem::path& root, const std::set<std::string>& commits);
 
-/// Of the commits that results name those whose model is not this tree's, or not known. None in a tree without a model.
-std::set<std::string> earlier_models(const std::filesystem::path& root, std::set<std::string> commits);
+/// Of these commits those whose model, by `models`, is not this tree's, or not known. None in a tree without a model.
+std::set<std::string> earlier_models(const std::filesystem::path& root, std::set<std::string> commits,
+                                     const std::map<std::string, std::string>& models);
 
 }  // namespace tenfold

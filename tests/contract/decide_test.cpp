@@ -12,7 +12,7 @@
 
 #include "common/base/text.h"
 #include "common/machine/machine.h"
-#include "common/pages/book/dry_tables.h"
+#include "common/pages/book/dry_cases.h"
 #include "common/pages/book/generated.h"
 
 #include "tests/support/support.h"

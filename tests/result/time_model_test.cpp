@@ -47,7 +47,9 @@ class TimeModel : public testing::Test {
     git("commit -q -m one");
     return git("rev-parse HEAD");
   }
-  std::set<std::string> earlier(const std::set<std::string>& commits) const { return earlier_models(tree_, commits); }
+  std::set<std::string> earlier(const std::set<std::string>& commits) const {
+    return earlier_models(tree_, commits, time_models(tree_, commits));
+  }
 
   test::Scratch scratch_;
   fs::path tree_ = scratch_.path() / "tree";

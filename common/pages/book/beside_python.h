@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "common/pages/book/page_parts.h"
+#include "common/pages/book/page.h"
 
 namespace tenfold {
 

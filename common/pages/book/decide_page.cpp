@@ -12,7 +12,7 @@
 #include "common/base/text.h"
 #include "common/pages/book/chapters.h"
 #include "common/pages/book/claims.h"
-#include "common/pages/book/dry_tables.h"
+#include "common/pages/book/dry_cases.h"
 #include "common/pages/book/first_screen.h"
 #include "common/pages/book/links.h"
 #include "common/pages/rows/case_words.h"

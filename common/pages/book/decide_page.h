@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "common/pages/book/page_parts.h"
+#include "common/pages/book/page.h"
 
 namespace tenfold {
 

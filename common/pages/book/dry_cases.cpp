@@ -4,7 +4,6 @@
 #include <ranges>
 
 #include "common/base/text.h"
-#include "common/pages/book/dry_tables.h"
 #include "common/result/dry_counted.h"
 
 namespace tenfold {
@@ -29,6 +28,12 @@ Cards by_card(const std::vector<Result>& dry, const std::string& lesson) {
   }
   std::ranges::sort(of_lesson, {}, [](const Result* result) { return result->machine.gpus.front().memory_bytes; });
   return of_lesson;
+}
+
+std::string dry_card(const Result& result) {
+  std::string name = result.machine.id.substr(std::string(kDryMachine).size());
+  for (char& letter : name) letter = static_cast<char>(std::toupper(static_cast<unsigned char>(letter)));
+  return name;
 }
 
 std::string names_of(const Cards& cards, const std::string& separator) {

@@ -15,6 +15,9 @@ using Cards = std::vector<const Result*>;
 /// Cards with less memory first.
 Cards by_card(const std::vector<Result>& dry, const std::string& lesson);
 
+/// The card's short name, by which columns and remarks call it: "H100".
+std::string dry_card(const Result& result);
+
 /// "T4, H100": their short names.
 std::string names_of(const Cards& cards, const std::string& separator = ", ");
 

@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 #include "common/base/text.h"
-#include "common/pages/book/dry_tables.h"
+#include "common/pages/book/dry_cases.h"
 #include "common/pages/rows/case_words.h"
 #include "common/pages/rows/markdown_table.h"
 #include "common/pages/rows/verdict_words.h"

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "common/base/text.h"
-#include "common/pages/book/dry_tables.h"
+#include "common/pages/book/dry_cases.h"
 #include "common/pages/rows/markdown_table.h"
 #include "common/result/judge.h"
 #include "common/result/statistics.h"

@@ -350,12 +350,6 @@ bool runs_on_cards_alone(const Result* measured, const CaseResult& survey) {
 
 }  // namespace
 
-std::string dry_card(const Result& result) {
-  std::string name = result.machine.id.substr(std::string(kDryMachine).size());
-  for (char& letter : name) letter = static_cast<char>(std::toupper(static_cast<unsigned char>(letter)));
-  return name;
-}
-
 std::string dry_markdown(const std::vector<Result>& dry, const std::string& lesson, const std::string& hash_now,
                          const std::string& docs, const Result* measured, const std::set<std::string>& earlier_models) {
   const Cards cards = by_card(dry, lesson);

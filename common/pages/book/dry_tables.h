@@ -17,7 +17,4 @@ std::string dry_markdown(const std::vector<Result>& dry, const std::string& less
                          const std::string& docs, const Result* measured = nullptr,
                          const std::set<std::string>& earlier_models = {});
 
-/// The card's short name, by which columns and remarks call it: "H100".
-std::string dry_card(const Result& result);
-
 }  // namespace tenfold

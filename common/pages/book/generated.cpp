@@ -143,12 +143,12 @@ std::vector<GeneratedFile> generate_documents(const fs::path& root, const std::v
 
   const std::vector<Result> dry = dry_results(root);
   const std::vector<Result> references = reference_results(root, published);
-  std::set<std::string> commits;
+  std::set<std::string> commits = commits_of_scores(root);
   for (const Result& result : dry) commits.insert(result.commit);
-  const std::set<std::string> of_earlier_models = earlier_models(root, commits);
-  commits.merge(commits_of_scores(root));
+  const std::map<std::string, std::string> models = time_models(root, commits);
+  const std::set<std::string> of_earlier_models = earlier_models(root, commits, models);
   std::vector<GeneratedFile> files;
-  if (const auto models = time_models(root, commits); !models.empty()) {
+  if (!models.empty()) {
     const fs::path kept = root / kTimeModels;
     files.push_back({kept, fs::exists(kept) ? read_text(kept) : "", nlohmann::json(models).dump(1) + "\n"});
   }

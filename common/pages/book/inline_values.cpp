@@ -10,7 +10,7 @@
 
 #include "common/base/number_in.h"
 #include "common/base/text.h"
-#include "common/pages/book/dry_tables.h"
+#include "common/pages/book/dry_cases.h"
 #include "common/pages/rows/case_words.h"
 #include "common/pages/rows/note_words.h"
 #include "common/pages/rows/quality_words.h"

@@ -17,6 +17,7 @@
 #include "common/pages/book/claims_page.h"
 #include "common/pages/book/comparison_page.h"
 #include "common/pages/book/decide_page.h"
+#include "common/pages/book/dry_cases.h"
 #include "common/pages/book/dry_held.h"
 #include "common/pages/book/dry_peaks.h"
 #include "common/pages/book/dry_tables.h"
@@ -245,7 +246,8 @@ const std::map<std::string, Part>& parts() {
       {"measured", measured_part},
       {"dry", [](const Page& page, const Arguments&) { return dry_peaks_markdown(page.dry); }},
       {"host_launches", [](const Page& page, const Arguments&) { return host_launches_markdown(page.dry); }},
-      {"published_steps", [](const Page& page, const Arguments&) { return published_steps_markdown(page.root); }},
+      {"published_steps",
+       [](const Page& page, const Arguments&) { return published_steps_markdown(page.root, page.earlier_models); }},
       {"published_peers", [](const Page& page, const Arguments&) { return published_peers_markdown(page.root); }},
       {"published_fits", [](const Page& page, const Arguments&) { return published_fits_markdown(page.root); }},
       {"links",
@@ -311,26 +313,6 @@ const std::map<std::string, Part>& parts() {
 }
 
 }  // namespace
-
-std::string lesson_link(const Page& page, const std::string& lesson) {
-  const fs::path file = page.root / "lessons" / lesson / "README.md";
-  return "[" + number_of_name(lesson) + "](" + file.lexically_relative(page.path.parent_path()).generic_string() + ")";
-}
-
-bool is_of_earlier_model(const Page& page, const Result& result) {
-  return is_dry(result.machine) && page.earlier_models.contains(result.commit) && has_times(result);
-}
-
-std::string earlier(bool code, bool model) {
-  if (!code && !model) return "";
-  return std::string(" (earlier ") + (code ? "code" : "") + (code && model ? " and " : "") + (model ? "model" : "") +
-         ")";
-}
-
-std::string earlier(const Page& page, const Result& result) {
-  return earlier(result.code_hash != code_hash(page.root / "lessons" / result.lesson),
-                 is_of_earlier_model(page, result));
-}
 
 std::string page_part(const Page& page, const std::string& kind, const std::vector<std::string>& arguments) {
   const auto part = parts().find(kind);

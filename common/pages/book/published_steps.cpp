@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <regex>
 #include <set>
 #include <string>
 #include <vector>
@@ -12,7 +11,6 @@
 #include "common/pages/book/published_rows.h"
 #include "common/pages/rows/markdown_table.h"
 #include "common/result/statistics.h"
-#include "common/result/time_model.h"
 
 namespace tenfold {
 namespace {
@@ -150,19 +148,19 @@ std::string sources(const std::vector<Step>& steps) {
 }
 
 /// "2026-11-27 at commit 7bf73567c9; the host's part is that of HOST"
-std::string scored_by(const Json& scored, const fs::path& root) {
+std::string scored_by(const Json& scored, const std::set<std::string>& earlier_models) {
   const auto commit = scored.at("commit").get<std::string>();
   return scored.at("scored_at").get<std::string>().substr(0, 10) + " at commit " + commit.substr(0, 10) +
-         (earlier_models(root, {commit}).empty() ? "" : " (earlier model)") +
+         (earlier_models.contains(commit) ? " (earlier model)" : "") +
          (scored.at("dirty").get<bool>() ? " with uncommitted changes" : "") + "; the host's part is that of " +
          scored.at("host").get<std::string>();
 }
 
 /// Of the rows that ran after the others: "ID, ID: scored ...", a line for each code.
-std::string scored_later(const std::vector<Step>& steps, const fs::path& root) {
+std::string scored_later(const std::vector<Step>& steps, const std::set<std::string>& earlier_models) {
   std::map<std::string, std::vector<std::string>> later;
   for (const Step& step : steps) {
-    if (step.came.contains("commit")) later[scored_by(step.came, root)].push_back(step.text("id"));
+    if (step.came.contains("commit")) later[scored_by(step.came, earlier_models)].push_back(step.text("id"));
   }
   std::string lines;
   for (const auto& [when, ids] : later) lines += "\nScored later, " + when + ": " + markdown_cell(joined(ids)) + ".\n";
@@ -171,15 +169,15 @@ std::string scored_later(const std::vector<Step>& steps, const fs::path& root) {
 
 }  // namespace
 
-std::string published_steps_markdown(const fs::path& root) {
+std::string published_steps_markdown(const fs::path& root, const std::set<std::string>& earlier_models) {
   if (!fs::exists(root / kScored)) return "Not scored yet.\n";
   const Json published = read_rows(root / kPublishedRows), scored = read_rows(root / kScored);
   try {
     const Json frozen = fs::exists(root / kFrozen) ? read_rows(root / kFrozen) : Json{{"rows", Json::array()}};
     const std::vector<Step> steps = steps_of(published, scored.at("rows"));
-    return summary_table(steps, steps_of(published, frozen.at("rows"))) + "\nScored " + scored_by(scored, root) +
-           ".\n" + scored_later(steps, root) + reserved_table(steps) + gains_table(steps) +
-           "\n<details><summary>Every step</summary>\n\n" + every_step(steps) +
+    return summary_table(steps, steps_of(published, frozen.at("rows"))) + "\nScored " +
+           scored_by(scored, earlier_models) + ".\n" + scored_later(steps, earlier_models) + reserved_table(steps) +
+           gains_table(steps) + "\n<details><summary>Every step</summary>\n\n" + every_step(steps) +
            "\n(*): Something of the published step is stood in for: `STANDS_IN` in "
            "`bench/published_steps/steps.py` says what.\n" +
            not_scored(steps) + "\nSources: " + sources(steps) + ".\n\n</details>\n";
@@ -191,10 +189,15 @@ std::string published_steps_markdown(const fs::path& root) {
 std::set<std::string> commits_of_scores(const fs::path& root) {
   std::set<std::string> commits;
   if (!fs::exists(root / kScored)) return commits;
-  const std::string text = read_text(root / kScored);
-  static const std::regex kCommit(R"re("commit": "([0-9a-f]{40})")re");
-  for (std::sregex_iterator match(text.begin(), text.end(), kCommit), none; match != none; ++match)
-    commits.insert((*match)[1]);
+  const Json scored = read_rows(root / kScored);
+  try {
+    commits.insert(scored.at("commit").get<std::string>());
+    for (const Json& row : scored.at("rows")) {
+      if (row.contains("commit")) commits.insert(row.at("commit").get<std::string>());
+    }
+  } catch (const Json::exception& error) {
+    throw FileError((root / kScored).string() + ": " + one_line(error.what()));
+  }
   return commits;
 }
 

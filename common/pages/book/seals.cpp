@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "common/pages/book/dry_tables.h"
+#include "common/pages/book/dry_cases.h"
 #include "common/pages/rows/case_words.h"
 #include "common/pages/rows/markdown_table.h"
 #include "common/result/seal.h"
